@@ -91,6 +91,7 @@ def bootstrap() -> None:
 
 
 def _mirror() -> str:
+    """Where this machine's packages come from; "" is the default of debootstrap."""
     for file in (*Path("/etc/apt/sources.list.d").glob("debian*"), Path("/etc/apt/sources.list")):
         if file.is_file():
             found = re.search(
@@ -98,7 +99,7 @@ def _mirror() -> str:
             )
             if found:
                 return found[1]
-    return "http://deb.debian.org/debian"
+    return ""
 
 
 def chosen(places: Sequence[Place], versions: Sequence[str]) -> dict[str, Place]:

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
 from andon.errors import AndonError, Invalid
 from andon.host.processes.kin import myself, pid_scope
+from andon.host.service_manager import taken
 from andon.jobs.dispatcher import Dispatcher, Kind
 from andon.jobs.folder import JobsFolder, open_jobs_folder
 from andon.jobs.launching import INDEX_VARIABLE, JOB_VARIABLE, DispatcherSettings
@@ -37,6 +38,7 @@ from andon.settings.resolution import Settings
 
 LOCK_TRIES, LOCK_SECONDS = 10, 0.05
 """A process that checks whether a dispatcher runs holds the lock for a moment."""
+TURN_SECONDS = 1.0  # between two looks of a service for whether another dispatcher has ended
 OUTER = (*VARIABLES, LEASE_VARIABLE, RUN_VARIABLE, RECORD_VARIABLE, JOB_VARIABLE, INDEX_VARIABLE)
 """Variables of the process that started it; they do not concern other jobs."""
 
@@ -70,15 +72,24 @@ def _dispatch_while_needed(folder: JobsFolder, lock: int | None) -> int:
 
 def _serve() -> int:
     """Dispatches this user's jobs until a signal, after any other dispatcher has ended."""
-    folder = open_jobs_folder()
-    lock = lock_dispatcher(folder, waits=True)
-    assert lock is not None, "it was waited for"
-    _dispatch(folder, lock, idle_seconds=math.inf)
+    service = taken()
+    works, folder = service.feed_by_turns(), open_jobs_folder()
+    service.ready("another dispatcher of this user is still running")
+    while (lock := lock_dispatcher(folder)) is None:
+        works()
+        time.sleep(TURN_SECONDS)
+    service.ready("dispatching")
+    _dispatch(folder, lock, math.inf, works)
     # Wrong settings ended it, or somebody removed the folder: then it is made again.
     return Invalid.exit_code if folder.path.is_dir() else 1
 
 
-def _dispatch(folder: JobsFolder, lock: int, idle_seconds: float | None = None) -> int:
+def _dispatch(
+    folder: JobsFolder,
+    lock: int,
+    idle_seconds: float | None = None,
+    works: Callable[[], None] = lambda: None,
+) -> int:
     """Dispatches until there is nothing to do; returns when something last changed."""
     _announce(lock)
     try:
@@ -98,7 +109,7 @@ def _dispatch(folder: JobsFolder, lock: int, idle_seconds: float | None = None) 
         lambda ended: _notify(settings, folder, [facts.spec.number for facts in ended]),
     )
     try:
-        dispatcher.run()
+        dispatcher.run(works=works)
     finally:
         dispatcher.close()
     return dispatcher.changed_at

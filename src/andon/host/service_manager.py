@@ -49,6 +49,19 @@ class ServiceManager(Struct, frozen=True):
         """Feeds the watchdog."""
         self._send("WATCHDOG=1")
 
+    def feed_by_turns(self) -> Callable[[], None]:
+        """Returns what a loop calls at each of its turns: it feeds the watchdog when it is time."""
+        due = 0.0
+
+        def turn() -> None:
+            nonlocal due
+            now = time.monotonic()
+            if self.feed_seconds is not None and now >= due:
+                due = now + self.feed_seconds
+                self.works()
+
+        return turn
+
     def stopping(self) -> None:
         self._send("STOPPING=1")
 

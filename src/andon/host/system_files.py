@@ -7,7 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from andon.errors import Conflict, Denied, Unavailable
-from andon.host.files import SYSTEM_FOLDER, lock, make_private, read_regular, replace_file
+from andon.host.files import (
+    FOLDER,
+    NO_FOLLOW,
+    SYSTEM_FOLDER,
+    lock,
+    make_private,
+    read_regular,
+    replace_file,
+)
 from andon.host.interpreter import interpreter
 from andon.host.rules.system_files import FileChange, change_of, filled, is_unedited, sealed
 from andon.host.users import user_name
@@ -15,6 +23,7 @@ from andon.host.users import user_name
 UNITS = ("andon.socket", "andon.service", "andon-hub.service", "andon-agent.service")
 SYSTEM = "/etc/systemd/system"
 DISPATCHER = "/etc/systemd/user/andon-dispatcher.service"
+LOCK = Path("/run/andon-setup.lock")
 TMPFILES, SYSUSERS = "/etc/tmpfiles.d/andon.conf", "/etc/sysusers.d/andon.conf"
 SOURCES = {
     **{f"{SYSTEM}/{name}": name for name in UNITS},
@@ -90,17 +99,24 @@ class SystemFiles:
 
 @contextmanager
 def sole_setup(root: Path) -> Iterator[None]:
-    """One `andon setup` at a time writes below a root."""
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """One `andon setup` at a time writes below a root. That of this machine is a folder that anyone
+    may lock: there it is a file of root's; others only look."""
+    if root != Path("/"):
+        locked = os.open(root, os.O_RDONLY | FOLDER | os.O_CLOEXEC)
+    elif os.geteuid() == 0:
+        locked = os.open(LOCK, os.O_WRONLY | os.O_CREAT | NO_FOLLOW | os.O_CLOEXEC, 0o600)
+    else:
+        yield
+        return
     try:
         try:
-            lock(folder)
+            lock(locked)
         except BlockingIOError:
             hint = "try again when it has ended"
             raise Conflict("another andon setup is writing here", hint=hint) from None
         yield
     finally:
-        os.close(folder)
+        os.close(locked)
 
 
 @contextmanager

@@ -119,10 +119,13 @@ class Dispatcher:
 
     # The loop.
 
-    def run(self, failed_seconds: float = FAILED_SECONDS) -> None:
-        """Dispatches until there has been nothing to do for a while."""
+    def run(
+        self, failed_seconds: float = FAILED_SECONDS, works: Callable[[], None] = lambda: None
+    ) -> None:
+        """Dispatches until there has been nothing to do for a while; calls `works` at each turn."""
         failures = FailureLog("andon.jobs", "the dispatcher continues after an error")
         while True:
+            works()
             try:
                 self.step()
                 if self.is_idle():

@@ -19,12 +19,12 @@ LARGEST_LOG_BYTES = 1_000_000
 _OPEN = os.O_RDWR | os.O_CREAT | NO_FOLLOW
 
 
-def lock_dispatcher(folder: JobsFolder, waits: bool = False) -> int | None:
+def lock_dispatcher(folder: JobsFolder) -> int | None:
     """Takes the lock of the only dispatcher, held as long as the descriptor is open; None if
-    another process has it, unless that is waited for."""
+    another process has it."""
     descriptor = os.open(folder.path / LOCK, _OPEN, 0o600)
     try:
-        lock(descriptor, wait=waits)
+        lock(descriptor)
     except BlockingIOError:
         os.close(descriptor)
         return None

@@ -106,6 +106,8 @@ def test_a_hung_loop_is_restarted_and_a_hung_driver_is_not(tmp_path: Path) -> No
 
 KEPT = r"""
 $ANDON setup --system --yes -q > /dev/null
+mkdir /etc/systemd/user/andon-dispatcher.service.d
+printf '[Service]\nWatchdogSec=4\n' > /etc/systemd/user/andon-dispatcher.service.d/test.conf
 systemctl start andon
 TOKEN="Authorization: Bearer $(cat /var/lib/andon/token)"
 curl -s -H "$TOKEN" -H 'Content-Type: application/json' -d '{"gpus": 1, "seconds": 3600}' \
@@ -123,10 +125,16 @@ pid() { user systemctl --user show --property=MainPID --value andon-dispatcher; 
 dispatches() { cat /home/dora/.local/state/andon/nodes/*/jobs/* 2> /dev/null | grep -q "$(pid)"; }
 soon dispatches && echo the unit dispatches
 user ANDON_SIMULATE_SCENARIO=idle $ANDON submit --simulate 1 -- sleep 4242
+status() { user systemctl --user show --property=$1 --value andon-dispatcher; }
 alive() { pgrep -u dora -f '^[^ ]*sleep 4242$'; }
 soon alive > /dev/null; alive > /tmp/before
 user systemctl --user restart andon-dispatcher; soon dispatches; alive > /tmp/after
 cmp /tmp/before /tmp/after && echo jobs $(wc -l < /tmp/after)
+soon test "$(status StatusText)" = dispatching && echo says what it does
+kill -STOP $(pid)
+restarted() { test "$(status NRestarts)" = 1; }
+soon restarted; soon dispatches; alive > /tmp/after
+cmp /tmp/before /tmp/after && echo hung loop $(status NRestarts), jobs $(wc -l < /tmp/after)
 user $ANDON cancel 1
 gone() { ! alive; }
 soon gone && echo cancelled by the new one
@@ -136,5 +144,6 @@ soon gone && echo cancelled by the new one
 @pytest.mark.long
 def test_leases_and_jobs_outlive_a_restart(tmp_path: Path) -> None:
     said = in_a_systemd(BEGIN + KEPT, tmp_path).splitlines()
-    for line in ("leases 1", "the unit dispatches", "jobs 1", "cancelled by the new one"):
+    for line in ("leases 1", "the unit dispatches", "jobs 1", "says what it does",
+                 "hung loop 1, jobs 1", "cancelled by the new one"):  # fmt: skip
         assert line in said, "\n".join(said)

@@ -4,6 +4,7 @@
 is killed goes on is shown by tests/unit/stores/test_migrations.py.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -11,11 +12,12 @@ import shutil
 import tarfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dev.release import freeze
+from dev.release import freeze, freeze_hub, freezing
 
 from tests.conftest import REPOSITORY
 from tests.support.homes import node_state
@@ -35,31 +37,42 @@ class Left:
         with tarfile.open(fixture / "left.tar.xz") as opened:
             opened.extractall(folder, filter="fully_trusted")
         self.state = node_state(folder / "state")
-        (folder / "state/andon/nodes" / self.facts["node"]).rename(self.state)
+        for part in ("state", "hub", "agent"):
+            (folder / part / "andon/nodes" / self.facts["node"]).rename(node_state(folder / part))
+        self._locks = [held(path) for path in folder.glob("book/leases/*") if path.is_file()]
         clock = WallClock(folder)
         clock.step(int(self.facts["at"] - time.time()))
-        self.env = {**freeze.environment(), **clock.environment}
+        self.env = {**freezing.environment(), **clock.environment}
 
     def seen(self) -> dict[str, Any]:
         return freeze.seen(self.facts["at"], self.env)
 
     def expected(self) -> dict[str, Any]:
         """What the release itself saw; the records of runs lie elsewhere here."""
-        found = dict(self.facts["seen"])
-        text = json.dumps(found["runs"])
-        return {
-            **found,
-            "runs": json.loads(text.replace("/tmp/andon-released", str(freeze.FOLDER))),
-        }
+        text = json.dumps(self.facts["seen"])
+        here = f'"path": "{freezing.FOLDER}/'
+        return dict(json.loads(text.replace('"path": "/tmp/andon-released/', here)))
+
+    def close(self) -> None:
+        for descriptor in self._locks:
+            os.close(descriptor)
+
+
+def held(path: Path) -> int:
+    """Locks the file of a lease, as the process of the release did that held it."""
+    descriptor = os.open(path, os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
 
 
 @pytest.fixture(params=RELEASED, ids=lambda path: path.name)
 def left(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Left]:
-    constants(monkeypatch, freeze, FOLDER=tmp_path)
-    yield Left(request.param, tmp_path)
-    freeze.andon("jobs", "pause", code=None)
+    constants(monkeypatch, freezing, FOLDER=tmp_path)
+    with closing(Left(request.param, tmp_path)) as unpacked:
+        yield unpacked
+    freezing.andon("jobs", "pause", code=None)
 
 
 @pytest.fixture
@@ -112,10 +125,10 @@ def test_the_newest_code_finds_what_a_release_left(left: Left) -> None:
 
 def test_a_server_goes_on_with_what_a_release_left(left: Left) -> None:
     """Sessions stay signed in, alerts go on, and what waits to be sent still waits."""
-    with freeze.served({**left.env, **freeze.with_gpus()}) as address:
-        session = freeze.asked(address, "/api/session", left.facts["secret"])
+    with freezing.served({**left.env, **freezing.with_gpus()}) as address:
+        session = freezing.asked(address, "/api/session", left.facts["secret"])
         assert (session["user"], session["role"]) == ("root", "owner")
-        assert freeze.asked(address, "/api/session")["role"] != "owner"
+        assert freezing.asked(address, "/api/session")["role"] != "owner"
 
         def lost() -> list[str]:
             now = freeze.firing(address, left.facts["secret"])
@@ -126,31 +139,45 @@ def test_a_server_goes_on_with_what_a_release_left(left: Left) -> None:
     assert lacking(left.expected()["history"], left.seen()["history"]) == []
 
 
+def test_a_hub_goes_on_with_the_database_that_a_release_left(left: Left) -> None:
+    """Its node is known as it was, and reports with the token that it got then."""
+    url = freeze_hub.new_database(f"of_{left.facts['version'].replace('.', '_')}")
+    freeze_hub.restore(url)
+    clock = {name: left.env[name] for name in WallClock.VARIABLES}
+    then = left.facts["database"]
+    with freeze_hub.hub(url, clock) as address:
+        owner = freeze_hub.token("hub")
+        assert lacking(left.facts["hub"], freeze_hub.node(address, owner)) == []
+        assert lacking(then["history"], freeze_hub.history(url, then["at"], clock)) == []
+        with freeze_hub.agent(address, ANDON_HUB_TOKEN="", **clock):
+            wait_for(lambda: freeze_hub.state(address, owner) in ("healthy", "sick"), 60.0)
+
+
 def test_two_versions_share_a_book_and_a_folder_of_jobs(
     left: Left, newer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The dispatcher is the older one's; each version sees the other's leases and jobs."""
-    gate = freeze.FOLDER / "gate"
+    gate = freezing.FOLDER / "gate"
     os.mkfifo(gate)
-    waits = ("submit", *freeze.LAB, "-d", "1", "--name", "older", "--", "cat", str(gate))
-    freeze.andon("uncordon", *freeze.LAB, "1", env=left.env)
-    freeze.andon("jobs", "rm", "3", env=left.env, code=None)
-    freeze.andon("cancel", "3", env=left.env, code=None)
-    freeze.andon(*waits, env=left.env)
-    freeze.andon("jobs", "start", env=left.env)
+    waits = ("submit", *freezing.LAB, "-d", "1", "--name", "older", "--", "cat", str(gate))
+    freezing.andon("uncordon", *freezing.LAB, "1", env=left.env)
+    freezing.andon("jobs", "rm", "3", env=left.env, code=None)
+    freezing.andon("cancel", "3", env=left.env, code=None)
+    freezing.andon(*waits, env=left.env)
+    freezing.andon("jobs", "start", env=left.env)
 
     def states() -> dict[str, str]:
-        found = json.loads(freeze.andon("jobs", "--json", env=left.env))["jobs"]
+        found = json.loads(freezing.andon("jobs", "--json", env=left.env))["jobs"]
         return {one["name"]: one["state"] for one in found}
 
     wait_for(lambda: states()["older"] == "running", 60.0)
     monkeypatch.setenv("ANDON_UPGRADED", newer)
-    assert freeze.andon("--version", env=left.env).strip() == "andon 9.0.0"
+    assert freezing.andon("--version", env=left.env).strip() == "andon 9.0.0"
     assert states()["older"] == "running"
-    taken = ("run", *freeze.LAB, "-q", "-d", "1", "--no-wait", "--", "true")
-    assert freeze.andon(*taken, env=left.env, code=125) == ""
-    freeze.andon(
-        "submit", *freeze.LAB, "--name", "newer", "--after", "4", "--", "true", env=left.env
+    taken = ("run", *freezing.LAB, "-q", "-d", "1", "--no-wait", "--", "true")
+    assert freezing.andon(*taken, env=left.env, code=125) == ""
+    freezing.andon(
+        "submit", *freezing.LAB, "--name", "newer", "--after", "4", "--", "true", env=left.env
     )
     monkeypatch.delenv("ANDON_UPGRADED")
     assert states()["newer"] == "waiting"
@@ -174,7 +201,7 @@ def test_a_database_of_a_newer_version_is_refused_and_stays_as_it_is(
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     before = digests(left.state)
-    command = freeze.started(*words, env=left.env)
+    command = freezing.started(*words, env=left.env)
     assert command.returncode != 0
     assert "was written by a newer andon" in command.stderr
     assert "upgrade andon" in command.stderr
@@ -193,7 +220,7 @@ def test_a_file_of_a_newer_version_is_not_taken_for_an_old_one(
     left: Left, pattern: str, words: tuple[str, ...], noticed: str
 ) -> None:
     """Whoever reads it says so, or leaves it out; nobody changes it."""
-    (path,) = freeze.FOLDER.glob(pattern)
+    (path,) = freezing.FOLDER.glob(pattern)
     (left.state / "runs.db").unlink()  # an index, which is made again
     text = path.read_text(encoding="utf-8")
     schema = next(
@@ -201,7 +228,7 @@ def test_a_file_of_a_newer_version_is_not_taken_for_an_old_one(
     )
     path.write_text(text.replace(schema, f"{schema[:-1]}99", 1), encoding="utf-8")
     before = path.read_bytes()
-    told = freeze.started(*words, env=left.env)
+    told = freezing.started(*words, env=left.env)
     listed = json.loads(told.stdout)[noticed]
     assert len(listed) == len(left.expected()[noticed][noticed]) - 1 or "newer" in told.stderr
     assert path.read_bytes() == before

@@ -19,6 +19,8 @@ _FOLDER = Path(__file__).parents[3] / ".build"
 class WallClock:
     """The clock of every process that is started with `environment`."""
 
+    VARIABLES = ("LD_PRELOAD", "TEST_WALL_CLOCK")
+
     def __init__(self, folder: Path) -> None:
         self._file, self._library, self.offset = folder / "clock", _built(), 0
         self._gains, self._since_ns = 0, time.monotonic_ns()

@@ -9,9 +9,11 @@ import pytest
 
 from andon.cli.main import run
 from andon.errors import Conflict, Denied, Invalid, Unavailable
-from andon.host.system_files import SOURCES, SYSTEM
+from andon.host import system_files
+from andon.host.system_files import SOURCES, SYSTEM, sole_setup
 from tests.support.disks import disk as disk
 from tests.support.disks import file_limit, mount
+from tests.support.replaced import constants
 
 pytestmark = [
     pytest.mark.process,
@@ -76,6 +78,19 @@ def test_two_at_once_are_refused_and_a_full_disk_leaves_no_half_file(
     assert files(tmp_path).keys() == SOURCES.keys()
 
 
+def test_a_stranger_who_locks_the_root_folder_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constants(monkeypatch, system_files, LOCK=tmp_path / "lock")
+    stranger = os.open("/", os.O_RDONLY)
+    fcntl.flock(stranger, fcntl.LOCK_EX)
+    with sole_setup(Path("/")):
+        assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+        with pytest.raises(Conflict), sole_setup(Path("/")):
+            pass
+    os.close(stranger)
+
+
 def test_an_andon_that_others_may_change_is_not_run_as_root(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +103,15 @@ def test_an_andon_that_others_may_change_is_not_run_as_root(
     assert run([*SETUP, str(root), "--yes"]) == 4
     assert "units would run it as root" in capsys.readouterr().err
     assert files(root) == {}
+
+
+def test_an_andon_that_only_this_shell_finds_is_not_started_by_units(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.cli.commands.setup.system.interpreter", lambda: "/usr/bin/python3")
+    assert run([*SETUP, str(tmp_path), "--yes"]) == Unavailable.exit_code
+    assert "does not find andon without this shell's variables" in capsys.readouterr().err
+    assert files(tmp_path) == {}
 
 
 def test_whoever_may_not_write_is_told_so(

@@ -64,6 +64,22 @@ def test_messages_arrive_and_children_do_not_inherit_the_variables(tmp_path: Pat
     assert not {*VARIABLES} & os.environ.keys()
 
 
+def test_a_loop_feeds_it_at_the_turns_that_are_due(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.setblocking(False)
+        for micros, fed in (("3600000000", 1), ("1", 5), ("0", 0)):
+            turn = taken(
+                {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": micros}
+            ).feed_by_turns()
+            for _ in range(5):
+                turn()
+            for _ in range(fed):
+                assert manager.recv(100) == b"WATCHDOG=1"
+            with pytest.raises(BlockingIOError):
+                manager.recv(100)
+
+
 @rows("turn_seconds, runs, fed", [
     (0.0, True, True),
     (LONGEST_TURN_SECONDS - 1, True, True),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.errors import Gone, Invalid
+from andon.errors import Gone, Invalid, Unavailable
 from andon.runs.rules.matching import RunQuery
 from andon.stores import sqlite_database, sqlite_file
 from andon.stores.sqlite import SqliteStore
@@ -19,6 +19,8 @@ from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.stores.sqlite_runs import SqliteRunIndex
 from andon.stores.statements import migrations
 from andon.testing.run_index_contract import FIRST
+from tests.support.disks import disk as disk
+from tests.support.disks import fill
 from tests.support.history_parts import AT, GPU, tick, upkeep
 from tests.support.replaced import answers, constants
 
@@ -186,3 +188,28 @@ def test_who_reads_a_newer_form_is_told_so(tmp_path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {len(migrations('sqlite')) + 1}")
     with pytest.raises(Invalid, match="newer andon"):
         SqliteStore(path, readonly=True)
+
+
+GROWING = """\
+CREATE TABLE large AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000)
+    SELECT i, randomblob(1000) AS filling FROM n;
+"""
+
+
+@pytest.mark.process
+def test_a_full_disk_leaves_the_form_as_it_was_and_room_lets_it_go_on(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = disk / "history.db"
+    fill_history(path)
+    with_steps(monkeypatch, "sqlite", GROWING)
+    fill(disk / "full")
+    with pytest.raises(Unavailable, match="the disk is full"), closing(SqliteStore(path)) as store:
+        store.write([tick(AT + 1, 43)])
+    with closing(sqlite_file.untouched(path)) as connection:
+        assert sqlite_file.version_of(connection) == 1
+    (disk / "full").unlink()
+    check_history(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert sqlite_file.version_of(connection) == 2
+        assert connection.execute("SELECT count(*) FROM large").fetchone() == (2000,)
