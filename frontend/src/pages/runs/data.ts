@@ -11,7 +11,7 @@ export type Reading = (typeof READINGS)[number];
 export const COLOURS = ["--run-1", "--run-2", "--run-3", "--run-4", "--run-5", "--run-6", "--run-7", "--run-8"];
 /** Of a run on one GPU, the colour of that value everywhere. */
 const OF_VALUES: Record<Reading, string> = { utilization_percent: "--chart-util", memory_used_bytes: "--chart-memory", temperature_celsius: "--chart-heat", power_watts: "--chart-power" };
-export const colourAt = (place: number): string => COLOURS[place % COLOURS.length] as string;
+const colourAt = (place: number): string => COLOURS[place % COLOURS.length] as string;
 
 type Series = RunDetails["series"];
 
