@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3774,
     "app": 4071,
     "callbacks": 1456,
-    "cli": 23329,
+    "cli": 23333,
     "checks": 2377,
     "clusters": 4744,
     "doctor": 3351,
