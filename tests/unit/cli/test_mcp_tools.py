@@ -230,12 +230,10 @@ def test_what_cannot_be_written_to_the_audit_is_not_done(monkeypatch: pytest.Mon
 def test_a_lease_of_another_user_is_not_released_at_a_server_whatever_the_key_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rows = lease_row("k3f9"), replace(lease_row("p3xw"), user="bob")
+    held = lease_row("k3f9"), replace(lease_row("p3xw"), user="bob")
     said = {
         "/api/session": {"user": None, "server_user": "alice"},
-        "/api/leases": document(
-            LeaseList(0.0, (lease_row("k3f9"), replace(lease_row("p3xw"), user="bob")))
-        ),
+        "/api/leases": document(LeaseList(0.0, held)),
     }
     server = SimpleNamespace(get=said.__getitem__, close=lambda: None)
     answers(monkeypatch, FarActs, "_server", server)

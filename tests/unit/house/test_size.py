@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3774,
     "app": 4088,
     "callbacks": 1456,
-    "cli": 23363,
+    "cli": 23367,
     "checks": 2377,
     "clusters": 4744,
     "doctor": 3351,

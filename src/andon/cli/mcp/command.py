@@ -4,6 +4,7 @@ import click
 
 from andon.cli.main import run
 from andon.cli.mcp.calling import Calls
+from andon.cli.mcp.far import FarActs
 from andon.cli.mcp.tools import tools
 from andon.cli.options import above_zero, at_server, chosen, shared
 from andon.errors import Unavailable
@@ -33,7 +34,6 @@ def mcp(allow: str | None, seconds: float) -> int:
     """
     choices = chosen()
     try:
-        from andon.cli.mcp.far import FarActs
         from andon.cli.mcp.server import serve
     except ImportError as lacking:
         if lacking.name is None or lacking.name.partition(".")[0] not in (

@@ -48,24 +48,26 @@ class FarActs:
         if row.user != (caller.user or caller.server_user):
             raise Gone(f"you hold no lease {lease[:40]!r} there", hint="leases shows whose it is")
 
-    def work(self, tool: str, said: Mapping[str, Any]) -> Callable[[], int] | None:
+    def work(self, tool: str, arguments: Mapping[str, Any]) -> Callable[[], int] | None:
         """Returns what a tool does instead of its command; None where the command has --url."""
         acts = {"submit": self.submit, "reserve": self.reserve}
-        return (lambda: guarded(lambda: acts[tool](said))) if tool in acts else None
+        return (lambda: guarded(lambda: acts[tool](arguments))) if tool in acts else None
 
-    def submit(self, said: Mapping[str, Any]) -> int:
+    def submit(self, arguments: Mapping[str, Any]) -> int:
         """Queues a job of whoever runs the server, as a job file."""
-        return self._post("/api/jobs", {_KEYS.get(name, name): one for name, one in said.items()})
+        return self._post(
+            "/api/jobs", {_KEYS.get(name, name): one for name, one in arguments.items()}
+        )
 
-    def reserve(self, said: Mapping[str, Any]) -> int:
+    def reserve(self, arguments: Mapping[str, Any]) -> int:
         """Reserves devices, at this machine's time."""
-        given = {name: one for name, one in said.items() if name not in ("begin", "length")}
+        given = {name: one for name, one in arguments.items() if name not in ("begin", "length")}
         body = {_FIELDS.get(name, name): one for name, one in given.items()}
         if "models" in body:
             body["models"] = [body["models"]]
         try:
-            body["begins"] = exact_moment(said["begin"])
-            body["seconds"] = parse_seconds(said["length"])
+            body["begins"] = exact_moment(arguments["begin"])
+            body["seconds"] = parse_seconds(arguments["length"])
         except (ValueError, click.ClickException) as wrong:
             text = wrong.message if isinstance(wrong, click.ClickException) else str(wrong)
             raise Invalid(f"reserve: {text}") from wrong

@@ -57,7 +57,7 @@ class Assistant:
             words = command_line(tool, given.arguments or {}, self._more_of(tool))
             answer = partial(self._read, tool, words)
             if tool.acts:
-                acts = self._act if self._far is None else self._act_there
+                acts = self._act if self._far is None else self._act_at_server
                 answer = partial(acts, tool, words, given.arguments or {})
             return await anyio.to_thread.run_sync(answer, abandon_on_cancel=True)
         except AndonError as error:
@@ -92,14 +92,16 @@ class Assistant:
         audit.write("done", id=number, status=status)
         return _result(tool, words, printed, as_value(words, CommandOutput(printed.code, "", "")))
 
-    def _act_there(self, tool: Tool, words: list[str], said: Mapping[str, Any]) -> CallToolResult:
+    def _act_at_server(
+        self, tool: Tool, words: list[str], arguments: Mapping[str, Any]
+    ) -> CallToolResult:
         """Does what was asked at a server, which writes it to its own audit."""
         assert self._far is not None
         if tool.name == "release":
             self._far.refuse_others(words[-1])
         elif tool.name == "cancel":
             refuse_others(tool, words[-1])
-        printed = self._calls.begin(words, self._far.work(tool.name, said))()
+        printed = self._calls.begin(words, self._far.work(tool.name, arguments))()
         return _result(tool, words, printed, as_value(words, printed))
 
 
