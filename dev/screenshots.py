@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from dev.picture_of_fleet import playing_fleet
 from playwright.sync_api import Browser, Page, expect
 from tests.integration.board import opened, serving_node, sign_in, tiles, uuids
 from tests.integration.browser import chromium
@@ -34,7 +35,13 @@ ENVIRONMENTS = {
     "leases": {"ANDON_SIMULATE_SCENARIO": "idle"},
 }
 BOOK = "ANDON_LEASE_DIR"
-PAGES = ("charts", "processes", "alerts", "runs", "jobs", "estimate", "health", "fleet")
+PAGES = ("charts", "processes", "alerts", "runs", "jobs", "estimate", "health")
+OF_A_HUB = {
+    "fleet": "fleet", "map": "fleet?view=map", "alerts": "alerts", "ended": "alerts?show=ended",
+    "processes": "processes", "leases": "leases", "waiting": "leases?show=waiting", "jobs": "jobs",
+    "runs": "runs", "charts": "charts", "estimate": "estimate", "user": "user/alice",
+    "wall": "wall",
+}  # fmt: skip
 WARM_SECONDS = 75  # until there is something to show
 
 
@@ -130,6 +137,17 @@ def take(browser: Browser, found: dict[str, Served], out: Path) -> None:
         seen.page.screenshot(path=out / "help-light.png")
 
 
+def take_hub(browser: Browser, out: Path) -> None:
+    with playing_fleet() as hub:
+        for look, options in LOOKS.items():
+            with opened(browser, **options) as seen:
+                sign_in(seen.page, hub)
+                for name, page in OF_A_HUB.items():
+                    seen.page.goto(f"{hub.url}/#/{page}")
+                    seen.page.wait_for_timeout(1500)
+                    seen.page.screenshot(path=out / f"hub-{name}-{look}.png", full_page=True)
+
+
 def main(out: Path) -> None:
     out.mkdir(exist_ok=True)
     with (
@@ -143,6 +161,7 @@ def main(out: Path) -> None:
         page.wait_for_timeout(WARM_SECONDS * 1000)
         page.close()
         take(browser, found, out)
+        take_hub(browser, out)
     print(f"{len(list(out.glob('*.png')))} screenshots in {out}")
 
 
