@@ -16,7 +16,9 @@ from tests.support.postgres import server
 pytestmark = pytest.mark.process
 
 NODES = 60
-ROUTES = ("fleet?view=map", "alerts?show=ended", "leases", "jobs", "runs?on=n03", "user/bob", "wall")
+ROUTES = (
+    "fleet?view=map", "alerts?show=ended", "leases", "jobs", "runs?on=n03", "user/bob", "wall",
+)  # fmt: skip
 MORE_ROUTES = (  # of whose parts these or a node's own pages are made
     "fleet", "fleet?group=label", "alerts", "processes", "leases?show=waiting",
     "leases?show=cordon", "runs", "charts", "estimate", "health",
