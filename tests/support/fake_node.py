@@ -11,7 +11,7 @@ from andon.alerts.rules.overview import AlertOverview
 from andon.errors import Gone, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
 from andon.history.rules.intervals import UsageInterval
-from andon.history.rules.notes import HistoryNote
+from andon.history.rules.notes import EndedLease, HistoryNote
 from andon.history.rules.series import Bucket
 from andon.jobs.queue_desk import QueueDesk
 from andon.jobs.rules.views import JobListing
@@ -308,6 +308,9 @@ class FakePast:
         return ()
 
     def notes(self, device: str | None, since: float, until: float) -> Sequence[HistoryNote]:
+        return ()
+
+    def ended_leases(self, device: str | None, since: float, until: float) -> Sequence[EndedLease]:
         return ()
 
     def add_note(self, note: HistoryNote) -> HistoryNote:
