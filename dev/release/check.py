@@ -243,6 +243,7 @@ def main(arguments: list[str]) -> int:
                 return 1
             print(f"{summary[-1]}  ({time.monotonic() - began:.0f} s)", flush=True)
         release.keep()
+    summary.insert(2, summary.pop())  # the Pythons come last, as they take longest
     for note in release.notes:
         print(f"not tested: {note}")
     print(" · ".join(summary))

@@ -29,6 +29,5 @@ cat > /etc/systemd/system/andon-agent.service.d/test.conf <<X
 [Service]
 StandardOutput=append:/srv/agent
 StandardError=append:/srv/agent
-Environment=XDG_CONFIG_HOME=/nowhere
 X
 """
