@@ -30,6 +30,7 @@ LEAVING_SECONDS = 60.0
 SETTINGS = {
     "TZ": ZONE,
     "ANDON_INTERVAL": f"{INTERVAL_SECONDS:g}s",
+    "ANDON_HISTORY_FLUSH": "0.2s",  # each tidies a window of ten minutes, of which hundreds go by
     "ANDON_HISTORY_RAW_DAYS": "0.25",
     "ANDON_HISTORY_MINUTE_DAYS": "11",
     "ANDON_HISTORY_HOUR_DAYS": "11",
