@@ -84,9 +84,10 @@ class Role:
     def readers(self) -> list[int]:
         """The processes that ask its driver."""
         try:
-            children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+            threads = list(Path(f"/proc/{self.pid}/task").iterdir())
+            children = [pid for one in threads for pid in (one / "children").read_text().split()]
             return [int(one) for one in children if b"reader" in _words(int(one))]
-        except OSError:
+        except OSError:  # it or a thread of it has just ended
             return []
 
 
