@@ -30,6 +30,7 @@ LEAVING_SECONDS = 60.0
 SETTINGS = {
     "TZ": ZONE,
     "ANDON_INTERVAL": f"{INTERVAL_SECONDS:g}s",
+    "ANDON_HISTORY_FLUSH": "0.2s",  # each tidies a window of ten minutes, of which hundreds go by
     "ANDON_HISTORY_RAW_DAYS": "0.25",
     "ANDON_HISTORY_MINUTE_DAYS": "11",
     "ANDON_HISTORY_HOUR_DAYS": "11",
@@ -83,9 +84,10 @@ class Role:
     def readers(self) -> list[int]:
         """The processes that ask its driver."""
         try:
-            children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+            threads = list(Path(f"/proc/{self.pid}/task").iterdir())
+            children = [pid for one in threads for pid in (one / "children").read_text().split()]
             return [int(one) for one in children if b"reader" in _words(int(one))]
-        except OSError:
+        except OSError:  # it or a thread of it has just ended
             return []
 
 
