@@ -1,4 +1,4 @@
-"""docs/clusters.md: what it types can be typed, and what it promises about failures is there."""
+"""Pages on clusters: what it types can be typed, and what it promises about failures is there."""
 
 import re
 
@@ -17,7 +17,8 @@ from andon.node.seen.jobs import SeenJobs
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows
 
-PAGE = (REPOSITORY / "docs" / "clusters.md").read_text(encoding="utf-8")
+PAGES = ("clusters.md", "slurm.md", "kubernetes.md", "ray.md")
+PAGE = "\n".join((REPOSITORY / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
 
 BESIDE_OPTIONS = {
     Able.QUEUED: "jobs hold, resume, retry, requeue and move",
