@@ -22,6 +22,8 @@ UNITS = {
 
 INTRO = """# Metrics
 
+<!-- not run: runs until it is ended -->
+
     andon exporter                                  # http://127.0.0.1:26367/metrics
     andon exporter --port 9700 --prefix lab --interval 2s
     andon exporter --simulate 4                     # without a GPU

@@ -2,13 +2,11 @@
 
 import os
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 from dev.site.reference import made_places
 
-from andon.cli.catalogue import COMMANDS
 from andon.drivers.sim.rules.scenarios import SCENARIOS, ScriptedFault, parse_faults
 from andon.leases.rules.requests import LeaseOptions, rows
 from andon.model.device import DeviceStatus, Host, Limits, Process, Sample, Setup
@@ -140,14 +138,6 @@ def test_the_readme_shows_a_golden_picture_and_stays_short() -> None:
     free = first[1].splitlines()[1]
     assert free.startswith("free: ")
     assert page.count(free) == 2, "as the picture says below"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_every_command_in_the_docs_exists(page: Path) -> None:
-    for line in re.findall(r"^ {4}(?:\w+=\S+ )*andon(?: .*)?$", page.read_text(), re.MULTILINE):
-        words = shlex.split(line.partition("#")[0].partition("|")[0])
-        words = words[words.index("andon") + 1 :]
-        assert not words or words[0].startswith("-") or words[0] in COMMANDS, line
 
 
 @pytest.mark.parametrize("page", PROSE, ids=lambda p: str(p.relative_to(REPOSITORY)))
