@@ -64,7 +64,7 @@ def _overview() -> str:
         rows = [(n, e.help) for n, e in COMMANDS.items() if e.job == job]
         lines += [f"| [andon {name}]({name}.md) | {_cell(words)} |" for name, words in rows] + [""]
     lines += ["## Examples", "", "| | |", "|---|---|"]
-    lines += [f"| `{typed.replace('|', '&#124;')}` | {_cell(words)} |" for typed, words in EXAMPLES]
+    lines += [f"| `{typed}` | {_cell(words)} |" for typed, words in EXAMPLES]
     return "\n".join(lines) + "\n"
 
 
@@ -73,7 +73,7 @@ def _page(command: Command, level: int) -> Iterator[str]:
     yield _paragraphs(command.about)
     if command.options:
         yield "| option | what it does |\n|---|---|\n"
-        yield "".join(f"| `{_cell(o)}` | {_cell(w)} |\n" for o, w in command.options) + "\n"
+        yield "".join(f"| `{_words(o)}` | {_cell(w)} |\n" for o, w in command.options) + "\n"
     yield _paragraphs(command.epilog)
     for one in command.below:
         yield from _page(one, level + 1)
@@ -94,8 +94,12 @@ def _escaped(text: str) -> str:
     return "".join(p if p.startswith("`") else re.sub(r"([*_<\[\]])", r"\\\1", p) for p in pieces)
 
 
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "&#124;").replace("<", "&lt;")
+    return _words(text).replace("|", "&#124;").replace("<", "&lt;")
 
 
 def man_pages() -> dict[str, str]:

@@ -10,6 +10,8 @@ from mkdocs.structure.files import File, Files
 
 from andon.cli.catalogue import COMMANDS, JOBS
 
+BESIDE = 0.4
+"""What the reference counts in a search, beside pages that explain."""
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -41,6 +43,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Of what is not in the site the words of a link stay, with the path where it is."""
     place = page.file.src_uri
+    if place.startswith(("reference/", "project/")):
+        page.meta["search"] = {"boost": BESIDE}
     source = {to: name for name, to in PROJECT.items()}.get(place, f"docs/{place}")
 
     def led(found: re.Match[str]) -> str:

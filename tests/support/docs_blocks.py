@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROGRAMS = (
-    "andon", "cd", "createdb", "curl", "docker", "echo", "eval", "export", "find", "helm", "kubectl",
-    "make", "mkdir", "openssl", "pip", "pipx", "python", "scp", "ssh", "sudo", "sudoedit",
+    "andon", "cd", "createdb", "curl", "docker", "echo", "eval", "export", "find", "helm",
+    "kubectl", "make", "mkdir", "openssl", "pip", "pipx", "python", "scp", "ssh", "sudo",
+    "sudoedit",
 )  # fmt: skip
 TYPED = re.compile(rf"^ *(?:\$ )?((?:[A-Z_]+=\S* )*(?:{'|'.join(PROGRAMS)})(?: [^=│].*)?)$")
 NOT_RUN = re.compile(r"<!-- not run(?: \((.*?)\))?: (.*?) -->", re.DOTALL)

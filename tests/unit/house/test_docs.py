@@ -169,6 +169,18 @@ def test_the_index_of_the_docs_leads_to_every_page() -> None:
     assert pages <= set(re.findall(r"\]\(([\w-]+\.md)", read("docs/README.md")))
 
 
+def test_every_table_has_its_head() -> None:
+    """A blank line within one would make text of the rows below."""
+    heads = {
+        f"{page.name}:{number}": lines[number + 1]
+        for page in PAGES
+        for lines in [page.read_text("utf-8").splitlines()]
+        for number, line in enumerate(lines[:-1])
+        if line.startswith("|") and not lines[number - 1].startswith("|")
+    }
+    assert [place for place, under in heads.items() if not re.match(r"\|[ -]+\|", under)] == []
+
+
 GENERATED = re.compile(r"<!-- generated: .*?<!-- end -->", re.DOTALL)
 WHOLE = ("settings.md", "conditions.md")
 TABLES = ("alerting.md", "metrics.md", "snapshot.md")
