@@ -201,7 +201,13 @@ def test_the_docs_have_no_more_words_than_people_read() -> None:
     assert sum(words.values()) <= MOST_WORDS, sorted(words.items(), key=lambda one: -one[1])[:9]
 
 
-@pytest.mark.parametrize("page", ["alerts", "sharing", "runs", "jobs", "estimate", "board", "top"])
+PICTURED = (
+    "alerts", "sharing", "runs", "jobs", "estimate", "board", "top", "fleet", "ssh", "sweeps",
+    "benchmark", "python",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("page", PICTURED)
 def test_pages_for_users_have_a_picture(page: str) -> None:
     found = re.findall(r"!\[[^]]+\]\((pictures/[\w.]+)\)", read(f"docs/{page}.md"))
     assert found
