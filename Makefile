@@ -2,7 +2,7 @@
 BIN := .venv/bin
 
 .PHONY: run unit test frameworks long kubernetes ray check golden bench screenshots pictures \
-    packages pyz pythons freeze release-check setup setup-to-run clean
+    site man packages pyz pythons freeze release-check setup setup-to-run clean
 
 # Serves this machine's GPUs, or a simulated lab (which says so) where there is none.
 run: setup-to-run
@@ -75,6 +75,15 @@ screenshots: setup
 pictures: setup
 	@dev/parts
 	@PYTHONPATH=. $(BIN)/python -m dev.pictures
+
+# The docs as pages with search in .build/site, which load nothing from elsewhere.
+site: setup
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/python -m mkdocs build --quiet --strict
+	@PYTHONPATH=. $(BIN)/python -m dev.site.loads .build/site
+
+# Pages for man in .build/man, made from the commands: man -M .build/man andon-run
+man: setup
+	@PYTHONPATH=. $(BIN)/python -m dev.site.man .build/man
 
 # Wheel and sdist in dist.
 packages: setup

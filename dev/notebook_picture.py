@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Browser
 from tests.integration.browser import chromium
 
 BOOK = Path(".build/notebook.ipynb")
 THEMES = {"light": ("true", "#fff", "#17191b"), "dark": ("false", "#111315", "#ecebe6")}
 MOST_CELLS = 10
+CELLS_OF_DOCS = (0, 1, 3, 5, 6)
 
 
 def page(book: dict[str, Any], theme: str) -> str:
@@ -36,6 +38,15 @@ def _output(output: dict[str, Any]) -> str:
         return "".join(data["text/html"])
     text = output.get("evalue") or "".join(data.get("text/plain", output.get("text", "")))
     return f"<pre>{html.escape(text)}</pre>"
+
+
+def of_docs(browser: Browser, path: Path) -> None:
+    """A few cells, for the docs."""
+    book = json.loads(BOOK.read_text(encoding="utf-8"))
+    cells = [book["cells"][number] for number in CELLS_OF_DOCS]
+    shown = browser.new_page(color_scheme="light", viewport={"width": 1120, "height": 300})
+    shown.set_content(page({"cells": cells}, "light"))
+    shown.screenshot(path=path, full_page=True)
 
 
 def main(folder: Path) -> None:

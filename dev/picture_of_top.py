@@ -36,7 +36,7 @@ def main(path: Path, width: int = WIDTH, height: int = HEIGHT) -> None:
         histories.add(shot)
     frame = frame_of(shot, width, height, span_seconds=float(SPAN))
     page = compose(replace(frame, histories=histories))
-    path.write_text(_svg(page.lines, width), encoding="utf-8")
+    path.write_text(svg(page.lines, width), encoding="utf-8")
 
 
 def _snapshot(backend: Simulation, cards: list[Card], at: float) -> Snapshot:
@@ -53,7 +53,7 @@ def _snapshot(backend: Simulation, cards: list[Card], at: float) -> Snapshot:
     return Snapshot("gpu-box", at, True, host=HOST, devices=tuple(statuses))
 
 
-def _svg(lines: list[Text], width: int) -> str:
+def svg(lines: list[Text], width: int) -> str:
     wide, tall = round(width * CELL + 2 * MARGIN), len(lines) * LINE + 2 * MARGIN
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {tall}" '

@@ -1,6 +1,6 @@
 """All pictures of the docs, made from the demo's lab and `andon top` as they are now.
 
-python -m dev.pictures              writes docs/pictures/*.png and top.svg
+python -m dev.pictures              writes docs/pictures/*.png and *.svg
 python -m dev.pictures --all DIR    every page: both themes, 4K and a phone; three on paper
 python -m dev.pictures --all DIR --only board,jobs    these pages alone
 
@@ -9,12 +9,12 @@ With Pillow installed the pictures are reduced to 256 colours, which makes them 
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dev import picture_of_top
+from dev import notebook_picture, picture_of_terminal, picture_of_top
 from dev.picture_of_fleet import playing_fleet
 from playwright.sync_api import Browser, Page, expect
 from tests.integration.board import opened, sign_in, tiles
@@ -54,6 +54,7 @@ DOCS: tuple[Picture, ...] = (
     Picture("alerts", "alerts"),
     Picture("jobs", "jobs", whole=False),
     Picture("runs", "runs", whole=False),
+    Picture("sweep", "runs?group=lr-sweep"),
     Picture("leases", "leases", whole=False),
     Picture("estimate", "estimate"),
 )
@@ -86,6 +87,7 @@ def main() -> None:
     out.mkdir(exist_ok=True, parents=True)
     if options.all is None:
         picture_of_top.main(OUT / "top.svg")
+        picture_of_terminal.main(OUT)
     only = set(filter(None, options.only.split(",")))
     with chromium() as browser:
         if options.all is None or only != {"fleet"}:
@@ -93,8 +95,11 @@ def main() -> None:
                 of_demo(browser, demo, out, DOCS if options.all is None else every(only))
                 if options.all is not None and not only:
                     printed(browser, demo, out)
-        if options.all is not None and (not only or "fleet" in only):
-            of_fleet(browser, out)
+        if options.all is None:
+            of_fleet(browser, out, {"light": ""})
+            of_notebook(browser, out / "notebook.png")
+        elif not only or "fleet" in only:
+            of_fleet(browser, out, {look: f"-{look}" for look in LOOKS})
 
 
 def every(only: set[str]) -> tuple[Picture, ...]:
@@ -125,14 +130,25 @@ def of_demo(browser: Browser, demo: Demo, out: Path, wanted: tuple[Picture, ...]
             save(page, out / f"{one.name}.png", one.whole or name == "estimate")
 
 
-def of_fleet(browser: Browser, out: Path) -> None:
+def of_fleet(browser: Browser, out: Path, looks: Mapping[str, str]) -> None:
+    """The fleet in these looks, each with the end of its file's name; for docs the list alone."""
+    pages = {"fleet": "fleet", "fleet-map": "fleet?view=map&group=model"}
     with playing_fleet() as hub:
-        for look, options in LOOKS.items():
-            with opened(browser, **options) as seen:
+        for look, end in looks.items():
+            with opened(browser, **LOOKS[look]) as seen:
                 sign_in(seen.page, hub)
-                for name, page in (("fleet", "fleet"), ("fleet-map", "fleet?view=map&group=model")):
-                    seen.page.goto(f"{hub.url}/#/{page}")
-                    save(seen.page, out / f"{name}-{look}.png", whole=look != "4k")
+                for name, page in pages.items():
+                    if end or name == "fleet":
+                        seen.page.goto(f"{hub.url}/#/{page}")
+                        save(seen.page, out / f"{name}{end}.png", whole=look != "4k")
+
+
+def of_notebook(browser: Browser, path: Path) -> None:
+    if not notebook_picture.BOOK.exists():
+        print(f"{path}: as it was; make frameworks executes the notebook")
+        return
+    notebook_picture.of_docs(browser, path)
+    reduce(path)
 
 
 def printed(browser: Browser, demo: Demo, out: Path) -> None:

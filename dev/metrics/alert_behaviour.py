@@ -19,73 +19,52 @@ def span(value: float) -> str:
 
 INTRO = f"""# How alerts behave
 
+    andon alerts rules            # every rule, its highest level and its main threshold
+    andon alerts rules thermal    # one rule with the thresholds in force
+
 What you will notice first, on the example of a card that gets hot:
 
 1. At 80 °C its lamp becomes an amber ring ("getting too hot", "alert in 60 s"). Nobody is notified,
    and if it cools down again, nothing remains of it.
-2. After a minute the alert fires: the lamp is an amber triangle, the headline names the device, the
-   temperature, since when and whose program it is, and `andon why` says what to do. Nobody is
-   notified yet: 80 °C is no danger.
+2. After a minute the alert fires: an amber triangle, a headline, and `andon why` says what to do.
+   Nobody is notified yet: 80 °C is no danger.
 3. Near its own slowdown temperature, for a minute, the notifiers send one message. At the slowdown
    temperature the lamp is red, and they send one more.
 4. Somebody acknowledges it (`andon alerts ack thermal@2`) or silences it for two hours: the lamp
-   stays, but it no longer leads the headline and the lists, and nothing more is sent unless it gets
-   worse.
-5. It cools down: the lamp follows at once, to amber and then to a ring ("was too hot; now 70 °C,
-   clears in 80 s"). After two minutes the alert ends, and whoever was notified is told.
-
-Lost and silent devices, memory errors and full disks go the same way, with their own times. The
-rest of this page says exactly when an alert begins, when it ends, and when people are notified;
-`andon alerts rules` lists the rules with the thresholds in force.
+   stays, and nothing more is sent unless it gets worse.
+5. It cools down: the lamp follows at once, to amber and then to a ring. After two minutes the alert
+   ends, and whoever was notified is told.
 
 ## In detail
 
-- **States.** A rule has one or more *levels*, each with a condition, a time for which it must hold,
-  and a time for which it must be clear. An alert is *pending* from the first sample in which a
-  condition is true, *fires* when a condition has held for its time, and is *resolved* when all have
-  been clear for theirs. An alert that was only pending leaves no trace.
-- **Two thresholds.** An alert that fired at 80 °C is clear at 75 °C, not at 79 °C. The table below
-  lists both values.
-- **The lamp follows the reading.** A level whose value is clear no longer sets the lamp or the
-  level of a list, although the alert stays open until it has been clear for its time. Back above
-  the threshold, it counts at once.
-- **Own limits first.** A device that reports its slowdown temperature is judged by it, and the
-  alert shows both numbers.
-- **Durations count observed time**, on a clock that neither jumps nor stops in suspend. Of the time
-  since the last sample at most {span(SEEN_SECONDS)} count, so a night of suspend or a restart does
-  not make an alert fire.
-- **Missing data is not recovery.** While a device does not respond or a value cannot be read, a
-  firing alert continues and says since when there is no data. A pending one is dropped after
-  {span(FORGET_SECONDS)} without data.
+- **States.** An alert is *pending* from the first sample in which a condition is true, *fires* when
+  it has held for its time, and is *resolved* when all levels have been clear for theirs. An alert
+  that was only pending leaves no trace.
+- **Two thresholds.** An alert that fired at 80 °C is clear at 75 °C, not at 79 °C. A device that
+  reports its slowdown temperature is judged by it.
+- **Durations count observed time**, on a clock that neither jumps nor stops in suspend; of the time
+  since the last sample at most {span(SEEN_SECONDS)}.
+- **Missing data is not recovery.** A firing alert continues and says since when there is no data. A
+  pending one is dropped after {span(FORGET_SECONDS)}.
 - **Each level notifies once** per episode: `firing`, then `worse` if the level rises, and
-  `resolved` at the end if anything was sent. A falling level sends nothing, and info is never sent.
-  Reminders follow after {span(RENOTIFY_SECONDS)}, then after twice as long each time, up to a day.
-- **Acknowledged** alerts send no reminders until they get worse than the acknowledged level.
-  **Silenced** alerts send nothing until the silence ends. Then alerts that still fire and were not
-  sent are sent, and so is the end of those that were sent before.
-- **Related alerts send one message.** An alert inhibits those that follow from it; they are shown,
-  and are sent if they still fire when it ends. A lost device inhibits its other alerts and those of
-  its MIG instances. A device that does not respond inhibits all but Xid, memory errors and its
-  loss. A vendor's hung driver inhibits the alerts that its devices do not respond. Heat inhibits
-  throttling and idleness, an idle lease its idle devices, memory left by a lease the memory that no
-  process accounts for, and a critical Xid the error counter.
-- **Flapping alerts clear more slowly.** An alert that fires again within {span(FLAP_SECONDS)} must
-  be clear for twice as long as the last time, up to {MOST_FACTOR} times.
-- **Short gaps do not count.** A card that regulates its heat sets and drops its throttle reason
-  every second; a reason counts as present for {span(FLICKER_SECONDS)} after it was last seen.
-- **A restart changes nothing.** What was sent is not sent again, and what was not is sent. After a
-  reboot the time in between is taken from the wall clock, a day at most. Xids and memory errors
-  from before a reboot are resolved when the device has been fine for a minute.
-- **Predictions** need ten minutes of data in which every part rises steadily. The message has the
-  best estimate, the earliest and the latest time, from the median of all slopes (Theil and Sen).
-  Noise, a step, memory that is taken and freed again, and a device that warms up to a stable
-  temperature lead to no prediction.
-- **A busy, healthy GPU raises only info.** Eight H200 at 99 % of their power and 97 % of their
-  memory for an hour cause no message, and their lamps stay green.
+  `resolved` at the end if anything was sent. Info is never sent. Reminders follow after
+  {span(RENOTIFY_SECONDS)}, then after twice as long each time, up to a day.
+- **Acknowledged** alerts send no reminders until they get worse. **Silenced** ones send nothing
+  until the silence ends; then those that still fire are sent.
+- **Related alerts send one message.** A lost device inhibits its other alerts; one that does not
+  respond all but Xid, memory errors and its loss; heat throttling and idleness; an idle lease its
+  idle devices; a critical Xid the error counter. What still fires when the first ends is sent.
+- **Flapping alerts clear more slowly.** One that fires again within {span(FLAP_SECONDS)} must be
+  clear for twice as long as the last time, up to {MOST_FACTOR} times. A throttle reason counts as
+  present for {span(FLICKER_SECONDS)} after it was last seen.
+- **A restart changes nothing.** What was sent is not sent again, and what was not is sent. Xids and
+  memory errors from before a reboot are resolved when the device has been fine for a minute.
+- **Predictions** need ten minutes of data in which every part rises steadily; the message has the
+  best estimate, the earliest and the latest time.
+- **A busy, healthy GPU raises only info.**
 
 Thresholds are [settings](settings.md), for all devices, for a model or for one device; a
-threshold that is "off" turns its rule off. `python -m bench.alerts` measures the cost: judging 64
-devices by every rule takes less than 2 ms per sample.
+threshold that is "off" turns its rule off. `python -m bench.alerts` measures the cost.
 
 ## When each rule fires and ends
 

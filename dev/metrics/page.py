@@ -22,19 +22,13 @@ UNITS = {
 
 INTRO = """# Metrics
 
+<!-- not run: runs until it is ended -->
+
     andon exporter                                  # http://127.0.0.1:26367/metrics
     andon exporter --port 9700 --prefix lab --interval 2s
     andon exporter --simulate 4                     # without a GPU
 
-In Python, for a program that has a server of its own (`render()`) or needs one:
-
-```python
-from andon import PrometheusExporter, get_gpu_monitor
-
-exporter = PrometheusExporter().with_prefix("andon").with_port(26367)
-exporter.register_gpu_metrics(get_gpu_monitor())
-exporter.start()
-```
+[From Python](python.md#metrics-sparklines-tests) a program serves them itself.
 
 - A value that a device does not report has no series; it is never exported as 0.
 - A device that is lost, stale or asleep has `gpu_info` and `gpu_state` and no readings. A removed

@@ -1,6 +1,7 @@
 """The metrics as remote-write and as OTLP: the same series and values as in the text."""
 
 import gzip
+import os
 import re
 import struct
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from andon.exporter import Exposition
 from andon.exporter.catalogue import ALL
 from andon.exporter.exports import packer
-from andon.exporter.rules.otlp import CONVENTIONS, UNITS, OtlpMessages, otlp_metric
+from andon.exporter.rules.otlp import CONVENTIONS, GAUGE, UNITS, OtlpMessages, otlp_metric
 from andon.exporter.rules.remote_write import RemoteWriteMessages, varint
 from andon.exporter.spreads import ExportCounts, ServerCounts
 from andon.settings.exports import OTLP, REMOTE_WRITE, ExportSettings
@@ -205,14 +206,27 @@ def test_every_convention_is_of_a_metric_that_exists() -> None:
     assert {one.name.partition(".")[0] for one in CONVENTIONS.values()} == {"hw", "system"}
 
 
-def test_the_page_names_every_convention() -> None:
-    page = (REPOSITORY / "docs/exports.md").read_text(encoding="utf-8")
+def conventions() -> str:
+    """The table of docs/exports.md."""
+    lines = ["| OTLP | unit | attributes | from |", "|---|---|---|---|"]
     for name, metric in CONVENTIONS.items():
-        assert f"| `{metric.name}`" in page
-        assert f"| `{name}`" in page
-        assert all(f"`{key}={value}`" in page for key, value in metric.attributes.items())
-    (count,) = {len(re.findall(r"^\| `(?:hw|system)\.", page, re.MULTILINE))}
-    assert count == len(CONVENTIONS)
+        kind = "" if metric.form == GAUGE else metric.form
+        factor = f" × {metric.factor:g}" if metric.factor != 1 else ""
+        keys = ", ".join(f"`{key}={value}`" for key, value in metric.attributes.items())
+        first = f"`{metric.name}`" + (f" ({kind})" if kind else "")
+        lines.append(f"| {first} | `{metric.unit}` | {keys} | `{name}`{factor} |")
+    return "\n".join(lines)
+
+
+def test_the_golden_table_of_the_page_has_every_convention() -> None:
+    path = REPOSITORY / "docs/exports.md"
+    begin = "<!-- generated: conventions of OTLP -->"
+    made = f"{begin}\n\n{conventions()}\n\n<!-- end -->"
+    page = path.read_text(encoding="utf-8")
+    wanted = re.sub(f"{begin}.*?<!-- end -->", lambda _: made, page, flags=re.DOTALL)
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(wanted, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == wanted, "make golden, and look"
 
 
 def test_another_prefix_is_kept() -> None:

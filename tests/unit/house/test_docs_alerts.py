@@ -27,7 +27,7 @@ def _place(code: int) -> tuple[int, str, int]:
 
 
 def written(page: str) -> str:
-    begin = "<!-- xids: written by the tests -->"
+    begin = "<!-- generated: xids -->"
     table = f"{begin}\n\n{xid_table()}\n\n<!-- end -->"
     return re.sub(f"{begin}.*?<!-- end -->", lambda _: table, page, flags=re.DOTALL)
 

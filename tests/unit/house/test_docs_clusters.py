@@ -1,8 +1,7 @@
-"""docs/clusters.md: what it types can be typed, and what it promises about failures is there."""
+"""Pages on clusters: what they promise about desks and failures is there."""
 
 import re
 
-from andon.cli.catalogue import COMMANDS, load
 from andon.cli.commands.setup.slurm import EPILOG, LINES, PROLOG
 from andon.clusters.kubernetes import KubernetesCluster
 from andon.clusters.ray import RayCluster
@@ -15,9 +14,9 @@ from andon.model.job.desk import Able
 from andon.node.remote.jobs import ServerDesk
 from andon.node.seen.jobs import SeenJobs
 from tests.conftest import REPOSITORY
-from tests.support.rows import rows
 
-PAGE = (REPOSITORY / "docs" / "clusters.md").read_text(encoding="utf-8")
+PAGES = ("clusters.md", "slurm.md", "kubernetes.md", "ray.md")
+PAGE = "\n".join((REPOSITORY / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
 
 BESIDE_OPTIONS = {
     Able.QUEUED: "jobs hold, resume, retry, requeue and move",
@@ -31,12 +30,6 @@ def commands(text: str) -> list[list[str]]:
     """Every `andon …` in its code blocks."""
     lines = re.findall(r"^ {4}(?:sudo )?andon (.*)$", text, re.MULTILINE)
     return [line.partition("  #")[0].partition(" # ")[0].split() for line in lines]
-
-
-@rows("words", commands(PAGE), ids=" ".join)
-def test_what_the_page_types_can_be_typed(words: list[str]) -> None:
-    command = load(COMMANDS[words[0]].target)
-    command.make_context(words[0], words[1:]).close()
 
 
 def test_the_page_shows_the_whole_session() -> None:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
-from andon.cli.commands.jobs.submit import CLICK_TYPES, is_job_file, submit
-from andon.cli.commands.share import container_options
+from andon.cli.commands.jobs.submit import CLICK_TYPES, is_job_file
 from andon.cli.main import cli
 from andon.errors import Invalid, Unavailable
 from andon.jobs.file import read_job_file, specs_of
@@ -27,8 +26,6 @@ from andon.jobs.rules.file_keys import (
 )
 from andon.jobs.rules.file_lines import json_lines, shown_path, toml_lines
 from andon.jobs.rules.job_options import JOB_OPTIONS
-from andon.leases.rules import requests
-from andon.leases.rules.requests import RequestOptions
 from andon.model.job.spec import Checkpoint, NotifyWhen
 from andon.units import GIB
 from tests.conftest import REPOSITORY
@@ -328,11 +325,6 @@ def test_lines_of_toml() -> None:
     }  # fmt: skip
 
 
-def test_the_page_documents_every_key() -> None:
-    missing = [key for key in (*KEYS, *REQUEST_KEYS) if f"| `{key}` |" not in PAGE]
-    assert missing == []
-
-
 def test_the_examples_of_the_page_are_job_files(tmp_path: Path) -> None:
     found = {}
     for number, (kind, text) in enumerate(re.findall(r"```(toml|json)\n(.*?)```", PAGE, re.S)):
@@ -344,19 +336,6 @@ def test_the_examples_of_the_page_are_job_files(tmp_path: Path) -> None:
     assert (found[1][1].after, found[1][1].request.least) == (("prepare",), 4)
     words = " ".join(found[3][0].command)
     assert words in " ".join(PAGE.split()), "the first of the six commands stands on the page"
-
-
-def test_the_page_about_jobs_documents_every_option_of_submit() -> None:
-    """Those of `andon run` and of containers are explained on other pages."""
-    page = (REPOSITORY / "docs" / "jobs.md").read_text(encoding="utf-8")
-    elsewhere = {*(row.name for row in requests.rows(RequestOptions)), *container_options._NAMES}
-    own = {one for one in submit.params if one.name not in elsewhere - {"priority"}}
-    shared = {name for one in cli.params for name in one.opts}
-    named = {name for one in own for name in one.opts if name.startswith("--")} - shared
-    assert {"--for", "--array", "--unique", "--priority"} <= named
-    assert [name for name in sorted(named) if f"`{name}" not in page] == []
-    for link in ("job-files.md", "policy.md", "runs.md", "notifiers.md"):
-        assert f"]({link}" in page
 
 
 def server_file(**more: object) -> dict[str, object]:

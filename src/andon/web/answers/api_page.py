@@ -16,7 +16,7 @@ TITLES = {
     "machines": "For machines",
 }  # fmt: skip
 """The sections, in this order; a tag that is not here follows under its own name."""
-METHODS = ("get", "post", "put", "delete")
+METHODS = ("get", "post", "put", "patch", "delete")
 _CODE = re.compile(r"`([^`]+)`")
 _REF = "#/components/schemas/"
 _TYPES = {"integer": "whole number", "boolean": "true or false", "object": "object", "null": "null"}
