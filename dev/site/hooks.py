@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+from pathlib import Path
 from typing import Any
 
 from dev.site.reference import PROJECT, made_pages
@@ -12,6 +13,11 @@ from andon.cli.catalogue import COMMANDS, JOBS
 
 BESIDE = 0.4
 """What the reference counts in a search, beside pages that explain."""
+SHIM = "assets/iframe-worker.js"
+"""Lets a page that is opened as a file search; installed beside the board's packages."""
+SHIM_SOURCE = (
+    Path(__file__).resolve().parents[2] / "frontend/node_modules/iframe-worker/shim/index.js"
+)
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -37,6 +43,7 @@ def _replaced(nav: Any, commands: list[Any]) -> Any:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     for place, text in made_pages().items():
         files.append(File.generated(config, place, content=text))
+    files.append(File.generated(config, SHIM, abs_src_path=str(SHIM_SOURCE)))
     return files
 
 
