@@ -12,6 +12,7 @@ import pytest
 from andon.jobs.folder import END, JobsFolder
 from tests.conftest import REPOSITORY
 from tests.integration.queueing import cleaned, dispatcher_pid, kill_dispatcher, settle
+from tests.support.archives import unpack
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.cold]
@@ -36,7 +37,7 @@ def test_jobs_start_and_end_while_andon_is_upgraded(
 ) -> None:
     site, go = tmp_path / "site", tmp_path / "go"
     with tarfile.open(fileobj=io.BytesIO(source_of(BEFORE))) as archive:
-        archive.extractall(tmp_path / "before", filter="data")
+        unpack(archive, tmp_path / "before")
     (tmp_path / "before" / "src").rename(site)
     monkeypatch.setenv("PYTHONPATH", str(site))
     folder = settle(monkeypatch, tmp_path, idle="1h")

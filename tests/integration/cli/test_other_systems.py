@@ -20,7 +20,7 @@ READS: tuple[tuple[str, str], ...] = (
     ("version", "andon "),
     ("status --simulate 2", "mean utilisation of 2 GPUs"),
     ("why 0 --simulate 2", "GPU 0"),
-    ("ps --simulate 2", "alice"),
+    ("ps --simulate 2", "SIMULATED"),
     ("watch --simulate 2 -n 2", "GPU"),
     ("selftest --simulate 1", "fine"),
     ("estimate llama-3-70b", "GiB"),

@@ -17,7 +17,7 @@ from andon.version import __version__
 from tests.conftest import REPOSITORY, need
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-SPECIAL = {"all", "amd", "bench", "dev"}
+SPECIAL = {"all", "amd", "bench", "dev", "docs"}
 """`amd` fits only beside the ROCm of its release; the others are for those who work on andon."""
 
 

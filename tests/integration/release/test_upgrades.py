@@ -20,6 +20,7 @@ import pytest
 from dev.release import freeze, freeze_hub, freezing
 
 from tests.conftest import REPOSITORY
+from tests.support.archives import unpack
 from tests.support.homes import node_state
 from tests.support.replaced import constants
 from tests.support.waiting import wait_for
@@ -35,7 +36,7 @@ class Left:
     def __init__(self, fixture: Path, folder: Path) -> None:
         self.facts = json.loads((fixture / "seen.json").read_text(encoding="utf-8"))
         with tarfile.open(fixture / "left.tar.xz") as opened:
-            opened.extractall(folder, filter="fully_trusted")
+            unpack(opened, folder, "fully_trusted")
         self.state = node_state(folder / "state")
         for part in ("state", "hub", "agent"):
             (folder / part / "andon/nodes" / self.facts["node"]).rename(node_state(folder / part))

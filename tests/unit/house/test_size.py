@@ -9,7 +9,7 @@ BUDGET = {
     "access": 1248,
     "alerts": 5225,
     "api": 3774,
-    "app": 4088,
+    "app": 4090,
     "callbacks": 1456,
     "cli": 23367,
     "checks": 2377,

@@ -19,7 +19,7 @@ from andon.history.rules.usage import UNKNOWN_USER
 from andon.host.clock import offset
 from andon.leases.policy_file import group_of, policy_state
 from andon.model.alert import Alert
-from andon.model.device import Snapshot
+from andon.model.device import Device, Snapshot
 from andon.model.run.record import RunState
 from andon.node.past_use import PastUse, past_use, read_runs
 from andon.node.port import Node
@@ -52,8 +52,9 @@ def _machine(name: str, node: Node | AndonError, until: float) -> MachineWeek:
     if isinstance(node, AndonError):
         return MachineWeek(name, {}, recorded=False, notes=(node.reason,))
     runs, past, alerts, notes = read_runs(node, since), PastUse(), list[Alert](), list[str]()
-    rows = [row for row in runs.rows if row.began < until]
+    rows, known = [row for row in runs.rows if row.began < until], list[Device]()
     try:
+        known += node.past.devices()
         past = past_use(node.past, since, None, rows, until)
     except AndonError as error:
         notes.append(f"GPU hours are not known: {error.reason}")
@@ -63,7 +64,8 @@ def _machine(name: str, node: Node | AndonError, until: float) -> MachineWeek:
         alerts = [one.alert for one in page.entries if node_of(one.alert.id) in ("", name)]
     except AndonError as error:
         notes.append(f"alerts are not known: {error.reason}")
-    simulated = bool(past.simulated) and not past.real
+    is_demo = bool(known) and all(one.vendor == "sim" for one in known)
+    simulated = (is_demo or bool(past.simulated)) and not past.real
     days, rows = past.real or past.simulated, [r for r in rows if r.simulated == simulated]
     failed = sum(row.state not in NOT_FAILED for row in rows)
     return MachineWeek(
@@ -80,7 +82,7 @@ def recipients(settings: Settings) -> list[NotifierSettings]:
             hint = f"notifiers: {', '.join(known) or 'none'}"
             raise Invalid(f"reports.by: no notifier that takes digests is named {name!r}", hint)
     if settings.reports_weekly and not known:
-        hint = "add [[alerts.notifier]]: docs/notifiers.md"
+        hint = "name one: andon alerts notify add"
         raise Invalid("reports.weekly: there is no notifier that takes digests", hint)
     return [known[name] for name in settings.reports_by or known]
 
