@@ -22,7 +22,7 @@ from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(ROOT / ".venv/bin/python")
-LANES = 5
+LANES = 6
 MOST_AGAIN = 30  # more failures than these are no coincidence
 LONGEST_SECONDS = 3600.0  # until pytest is ended; each test has a timeout of its own
 PATIENCE_SECONDS = 30.0  # from Ctrl-C until it is killed
@@ -31,19 +31,19 @@ ENDED_BY_ITSELF = (0, 1, 5)  # all passed, some failed, none was there
 
 # Hints for the order alone, as a run prints them; what is not listed is guessed by its size.
 SECONDS: dict[str, float] = {
-    "integration/jobs/test_ssh_jobs.py": 80, "integration/checks/test_check.py": 75,
+    "integration/jobs/test_ssh_jobs.py": 112, "integration/checks/test_check.py": 120,
     "integration/leases/test_reservations.py": 60, "integration/jobs/test_desks.py": 50,
     "integration/web/test_board_fleet_pages.py": 45, "integration/jobs/test_one_desk.py": 45,
-    "integration/node/test_one_question.py": 35, "integration/cli/test_mcp.py": 30,
-    "integration/tui/test_top.py": 110, "integration/fleet/test_hub.py": 96,
-    "integration/engines/test_containers.py": 84, "integration/web/test_board_leases.py": 80,
-    "integration/node/test_ssh_hosts.py": 68, "integration/jobs/test_slurm_commands.py": 68,
-    "integration/node/test_server_look.py": 66, "integration/web/test_board_pages.py": 64,
-    "integration/web/test_board_charts.py": 63, "integration/web/test_serve_lease_alerts.py": 61,
-    "integration/web/test_board_live.py": 60, "integration/web/test_board_clusters.py": 59,
+    "integration/node/test_one_question.py": 35, "integration/cli/test_mcp.py": 54,
+    "integration/tui/test_top.py": 128, "integration/fleet/test_hub.py": 162,
+    "integration/engines/test_containers.py": 87, "integration/web/test_board_leases.py": 165,
+    "integration/node/test_ssh_hosts.py": 75, "integration/jobs/test_slurm_commands.py": 71,
+    "integration/node/test_server_look.py": 75, "integration/web/test_board_pages.py": 79,
+    "integration/web/test_board_charts.py": 60, "integration/web/test_serve_lease_alerts.py": 88,
+    "integration/web/test_board_live.py": 69, "integration/web/test_board_clusters.py": 69,
     "integration/web/test_board_alerts.py": 57, "integration/web/test_serve_leases.py": 53,
-    "integration/web/test_board_runs.py": 53, "contract/test_stores.py": 49,
-    "unit/alerts/test_timelines.py": 48, "integration/leases/test_book_neighbours.py": 47,
+    "integration/web/test_board_runs.py": 53, "contract/test_stores.py": 113,
+    "unit/alerts/test_timelines.py": 83, "integration/leases/test_book_neighbours.py": 47,
     "integration/leases/test_lease_invariants.py": 46, "integration/web/test_serve_clusters.py": 41,
     "integration/access/test_sign_in.py": 37, "integration/web/test_board_look.py": 37,
     "integration/drivers/test_faults.py": 36, "integration/web/test_serve_leases_trouble.py": 36,
@@ -55,7 +55,8 @@ SECONDS: dict[str, float] = {
     "integration/history/test_history_size.py": 20, "fuzz/test_fuzz_environments.py": 8,
     "fuzz/test_fuzz_settings.py": 7, "fuzz/test_fuzz_books.py": 5,
     "fuzz/test_fuzz_packets.py": 5, "fuzz/test_fuzz_bodies.py": 4,
-    "fuzz/test_fuzz_documents.py": 4,
+    "fuzz/test_fuzz_documents.py": 4, "integration/house/test_site_search.py": 50,
+    "unit/house/test_names.py": 10,
 }  # fmt: skip
 LINES_A_SECOND = {"unit": 250.0, "contract": 250.0, "integration": 15.0}
 LEFT_OUT = re.compile(rb"^(pytestmark = .*|    )pytest\.mark\.long\b", re.MULTILINE)

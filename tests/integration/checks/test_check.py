@@ -48,6 +48,7 @@ def checked(*devices: int, plan: CheckPlan = SHORT) -> list[CardResult]:
         return checker.run(cards)
 
 
+@pytest.mark.cold
 def test_free_cards_are_checked_under_leases_and_the_table_says_so(
     cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,11 +352,11 @@ def test_an_interrupted_check_leaves_neither_leases_nor_processes(cuda: StandInC
 def test_cards_are_compared_with_each_other_in_a_full_check(cuda: StandInCuda) -> None:
     StandInCuda(cuda.node, memory=256 * MIB)
     found, why, stuck = session.measure_peers(
-        [one.uuid for one in cuda.node.node], [str(number) for number in range(4)]
+        [one.uuid for one in cuda.node.node[:3]], [str(number) for number in range(3)]
     )
-    assert (len(found), why, stuck) == (12, "", False)
+    assert (len(found), why, stuck) == (6, "", False)
     direct = {(one.source, one.target) for one in found if one.direct}
-    assert direct == {("0", "1"), ("1", "0"), ("2", "3"), ("3", "2")}
+    assert direct == {("0", "1"), ("1", "0")}
     assert all(one.right and one.bytes_per_second > 1e9 for one in found)
 
 
