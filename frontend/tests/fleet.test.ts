@@ -14,7 +14,7 @@ const SILENT = { state: "silent", allocated: null, utilization_percent: null, us
 const ROWS = [
   node("n10"),
   node("n2", { state: "sick", reason: "GPU 3: lost", utilization_percent: 0, idle: 2, users: ["bob"] }),
-  node("n3", { drained: true, gpus: 4, models: { A100: 4 }, utilization_percent: 100 }),
+  node("n3", { drained: true, labels: ["big"], gpus: 4, models: { A100: 4 }, utilization_percent: 100 }),
   node("n4", SILENT),
 ];
 const names = (rows: { name: string }[]) => rows.map((row) => row.name);
@@ -36,11 +36,12 @@ test("the address says which nodes are shown", () => {
   assert.deepEqual(asked("model=A100"), ["n3"]);
   assert.deepEqual(asked("state=silent"), ["n4"]);
   assert.deepEqual(asked("label=drained"), ["n3"]);
+  assert.deepEqual(asked("label=big"), ["n3"]);
   assert.deepEqual(asked("show=free"), ["n10", "n2"]);
   assert.deepEqual(asked("show=free&user=alice"), ["n10"]);
   assert.deepEqual(asked("q=gpu+SICK"), ["n2"], "every word, anywhere");
   assert.deepEqual(asked("show=nonsense"), ["n10", "n2", "n3", "n4"]);
-  assert.deepEqual(choices(ROWS, "label"), ["drained", "version 1.0"]);
+  assert.deepEqual(choices(ROWS, "label"), ["big", "drained", "version 1.0"]);
 });
 
 test("what needs someone comes first, and unknown values last", () => {

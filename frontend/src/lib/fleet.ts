@@ -99,7 +99,7 @@ export type GroupBy = (typeof GROUPS)[number];
 const GROUP_OF: Record<GroupBy, (row: NodeRow) => string> = {
   model: (row) => Object.keys(row.models).sort(byName).join(", ") || "no GPU",
   state: (row) => row.state,
-  label: (row) => [row.drained && "drained", row.simulated && "simulated"].filter(Boolean).join(", ") || "no label",
+  label: (row) => [...row.labels ?? [], row.drained && "drained", row.simulated && "simulated"].filter(Boolean).join(", ") || "no label",
   version: (row) => (row.version ? `andon ${row.version}` : "version not known"),
 };
 export function grouped(rows: NodeRow[], by: GroupBy | null): [title: string, rows: NodeRow[]][] {
@@ -165,7 +165,7 @@ const VALUES: Record<Field, (row: NodeRow) => string[]> = {
   user: (row) => row.users,
   model: (row) => Object.keys(row.models),
   state: (row) => [row.state],
-  label: (row) => [row.drained && "drained", row.simulated && "simulated", row.version && `version ${row.version}`].filter((one) => typeof one === "string"),
+  label: (row) => [...row.labels ?? [], row.drained && "drained", row.simulated && "simulated", row.version && `version ${row.version}`].filter((one) => typeof one === "string"),
 };
 
 /** Every value that a field has, in order. */

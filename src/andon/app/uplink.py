@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from andon.access.gate import is_loopback
+from andon.app.leases import labels_of
+from andon.app.servers.reloading import SettingsInForce
 from andon.errors import AndonError, Invalid
 from andon.fleet.link import HubLink, no_token
 from andon.fleet.rules.digest import Digest
@@ -84,6 +86,7 @@ def uplink(
     link: HubLink,
     node: WatchedNode,
     past: PastSender,
+    in_force: SettingsInForce,
     on_sent: Callable[[Digest], None] = lambda _: None,
     listening: Listening | None = None,
 ) -> Uplink:
@@ -93,6 +96,7 @@ def uplink(
     return Uplink(
         node, link, node_key(), on_sent, partial(past, link), on_trouble=trouble,
         metrics=partial(metrics_url, settings, listening),
+        share_labels=lambda: labels_of(in_force.settings),
     )  # fmt: skip
 
 

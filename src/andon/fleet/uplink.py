@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -73,14 +73,17 @@ class Uplink:
         hands_over: bool = True,
         metrics: Callable[[], str | None] = lambda: None,
         checks: RecentChecks | None = None,
+        share_labels: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         """`on_sent` is called for each acknowledged heartbeat; `afterwards`, with the offset of the
         hub's clock, to send what is not urgent; `on_trouble` when the reason for which reports are
         refused changes. With `hands_over` the hub may notify people in the node's place; `metrics`
-        returns the base address of the node's own metrics."""
+        returns the base address of the node's own metrics, `share_labels` what its GPUs are called
+        by now."""
         self._node, self._link, self._machine = node, link, machine
         self._notices = node.alerts.notices if hands_over else None
         self._metrics, self._checks = metrics, checks or RecentChecks()
+        self._share_labels = share_labels
         self._on_sent, self._afterwards = on_sent, afterwards
         self._every_seconds, self._on_trouble = every_seconds, on_trouble
         self._number, self._run_id = 0, secrets.token_hex(8)
@@ -181,6 +184,7 @@ class Uplink:
             self._metrics(),
             going,
             [*self._checks.latest().values()],
+            self._share_labels(),
         )
         document: dict[str, Any] = {
             "snapshot": bare_snapshot(snapshot),

@@ -22,7 +22,7 @@ from andon.fleet.rules.heartbeat import (
     unpacked_ticks,
 )
 from andon.fleet.rules.nodes import FleetNode
-from andon.fleet.rules.states import NodeRow, NodeState, row_of
+from andon.fleet.rules.states import NodeRow, NodeState, having, row_of
 from andon.history.rules.series import tick_of
 from andon.model.codec import to_json
 from andon.model.device import ProcessKind
@@ -113,6 +113,18 @@ def test_the_mean_is_over_the_devices_that_answered() -> None:
     found = digest_of(some, None, (), {}, {}, "m", "1.0")
     assert found.utilization_percent == pytest.approx((87 + 100) / 2)
     assert found.allocated is None, "without a lease book nothing is known of it"
+
+
+def test_a_node_has_the_labels_of_its_settings_whatever_they_are() -> None:
+    hostile = ("quiet", "big\x1b[31m", "\udcff", "!" * 5000, *map(str, range(100)))
+    found = digest_of(farm(), None, (), {}, {}, "m", "1", share_labels=hostile)
+    assert len(found.labels) == 16
+    assert max(map(len, found.labels)) == 60
+    assert decoded(encoded(found)) == found
+    labels = digest_of(farm(), None, (), {}, {}, "m", "1", share_labels=hostile[:3]).labels
+    assert labels == ("\\udcff", "big\\x1b[31m", "quiet")
+    row = row_of(FleetNode("n17", "", 0.0), replace(found, labels=labels), 1.0)
+    assert [one.name for one in having([row], "quiet n17")] == ["n17"]
 
 
 def test_the_line_of_an_agent() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from andon.alerts.watcher import Watcher
 from andon.app.alerts import open_fleet_watcher
 from andon.app.history import maintainer_of, store_kind, store_url
+from andon.app.leases import labels_of
 from andon.app.messages.digest import Nodes
 from andon.app.servers.reloading import SettingsInForce
 from andon.errors import AndonError, Conflict, Denied, Unavailable
@@ -75,9 +76,10 @@ def reported_nodes(fleet: Fleet) -> Iterator[Callable[[], Nodes]]:
     yield lambda: {name: asked(name) for name in fleet.hub.nodes()}
 
 
-def own_reports(node: WatchedNode, fleet: Fleet) -> Uplink:
+def own_reports(node: WatchedNode, fleet: Fleet, in_force: SettingsInForce) -> Uplink:
     """Reports this machine to the other hubs of the database. It notifies people by itself."""
-    return Uplink(node, OwnLink(fleet.hub), node_key(), hands_over=False)
+    labels = lambda: labels_of(in_force.settings)  # noqa: E731
+    return Uplink(node, OwnLink(fleet.hub), node_key(), hands_over=False, share_labels=labels)
 
 
 def everywhere(fleet: Fleet) -> Iterator[Callable[[], RunIndex]]:

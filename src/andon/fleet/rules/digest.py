@@ -22,13 +22,13 @@ from andon.model.programs import program_of
 from andon.model.run.record import RunRow
 from andon.model.verdict import VerdictKind
 from andon.model.wire import TextBounds, loads, struct_text
-from andon.units import and_more
+from andon.units import and_more, printable
 
 MOST_BYTES = 4096
 IN_USE = VerdictKind.IN_USE
 LONGEST_GPUS = 60
 IDLE_RULES = frozenset({"idle", "idle_lease"})
-MOST_HOLDERS, MOST_MODELS, MOST_SPANS = 24, 8, 24
+MOST_HOLDERS, MOST_MODELS, MOST_SPANS, MOST_LABELS = 24, 8, 24, 16
 MIB = 1 << 20
 SLOW = str(CheckVerdict.SLOW)
 METRICS_URL = r"\Ahttps?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}\Z"
@@ -99,6 +99,8 @@ class NodeFigures(Struct, frozen=True, kw_only=True):
     """Leases and reservations for the days to come; none of an older node."""
     slow: Annotated[tuple[Name, ...], Meta(max_length=MOST)] = ()
     """GPUs that their last check found slow, by their labels."""
+    labels: Annotated[tuple[Name, ...], Meta(max_length=MOST_LABELS)] = ()
+    """What its administrator calls groups of its GPUs: `share.labels`; none of an older node."""
     alerts: Models = field(default_factory=dict)
     """How many fire, by level."""
     utilization_percent: Number | None = None
@@ -133,6 +135,7 @@ def digest_of(
     metrics: str | None = None,
     runs: Sequence[RunRow] = (),
     checks: Sequence[CardResult] = (),
+    share_labels: Iterable[str] = (),
 ) -> Digest:
     """Returns the digest of a snapshot; `jobs` has the job of each lease that has one, `runs` are
     the present ones, `checks` the last one of each device. Means are over the devices that
@@ -182,6 +185,7 @@ def digest_of(
             :MOST
         ],
         checks=tuple(map(figures_of, filter(is_comparable, checks)))[:MOST],
+        labels=tuple(sorted(printable(one)[:LONGEST_GPUS] for one in share_labels))[:MOST_LABELS],
         temperature_celsius=max((one for one in heat if one is not None), default=None),
         metrics=metrics if metrics and re.match(METRICS_URL, metrics) else None,
     )
@@ -202,7 +206,7 @@ def _is_known(snapshot: Snapshot, leases: LeaseList | None) -> bool:
 
 def encoded(digest: Digest) -> bytes:
     """Returns the digest as JSON; lists are left out if it would be too long."""
-    for left_out in (None, "spans", "holders", "users", "checks", "gpu_states", "free"):
+    for left_out in (None, "spans", "holders", "users", "labels", "checks", "gpu_states", "free"):
         digest = digest if left_out is None else replace(digest, **{left_out: ()})
         found = struct_text(digest).encode("utf-8", "replace")
         if len(found) <= MOST_BYTES:

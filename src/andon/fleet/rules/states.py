@@ -82,7 +82,7 @@ def _searched_text(row: NodeRow) -> str:
     levels = (level for level, count in row.alerts.items() if count)
     texts = (
         row.name, row.state.value, "drained" if row.drained else "",
-        "simulated" if row.simulated else "", *row.models, *row.users,
+        "simulated" if row.simulated else "", *row.models, *row.users, *row.labels,
         *(one.text for one in row.holders), *levels, row.reason or "", row.doubt or "",
     )  # fmt: skip
     return "\n".join(texts).casefold()
