@@ -22,7 +22,7 @@ from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(ROOT / ".venv/bin/python")
-LANES = 6
+LANES = 5
 MOST_AGAIN = 30  # more failures than these are no coincidence
 LONGEST_SECONDS = 3600.0  # until pytest is ended; each test has a timeout of its own
 PATIENCE_SECONDS = 30.0  # from Ctrl-C until it is killed

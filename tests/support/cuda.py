@@ -7,15 +7,12 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.standin import StandIn
 from tests.standin.cuda import StandInCuda, build_cuda
-from tests.support.warm.request import SHORT_CHECKS
 
 
 @pytest.fixture
 def cuda(node: StandIn, library: Path, monkeypatch: pytest.MonkeyPatch) -> StandInCuda:
-    """Four small H200s for every process that is started from here; the quick checks of forked
-    commands are short."""
+    """Four small H200s for every process that is started from here."""
     folder = build_cuda(REPOSITORY / ".build" / "standin-cuda")
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{library}:{folder}")
-    monkeypatch.setenv(SHORT_CHECKS, "1")
     node.write(StandIn.devices(4))
     return StandInCuda(node)

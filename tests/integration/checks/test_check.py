@@ -48,7 +48,6 @@ def checked(*devices: int, plan: CheckPlan = SHORT) -> list[CardResult]:
         return checker.run(cards)
 
 
-@pytest.mark.cold
 def test_free_cards_are_checked_under_leases_and_the_table_says_so(
     cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,17 +28,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-import msgspec
-
-from andon.checks.rules import plan
-from tests.support.warm.request import (
-    HEADER,
-    MOST_DESCRIPTORS,
-    SHORT_CHECKS,
-    Start,
-    at_start,
-    plain_start,
-)
+from tests.support.warm.request import HEADER, MOST_DESCRIPTORS, Start, at_start, plain_start
 
 # Of the surfaces only the commands: the others take as long again as the rest.
 _SURFACES = ("andon.api", "andon.exporter", "andon.testing", "andon.tui", "andon.web")
@@ -55,7 +45,6 @@ PRELOADED_FOR = {
     "top": ("andon.tui",),
 }  # fmt: skip
 _SET_MM, _MAP = 35, 14
-SHORT_SECONDS = 0.02  # of each part of a quick check
 ROOT = str(Path(__file__).parents[3])
 _kept: list[object] = []
 
@@ -124,15 +113,6 @@ def become(start: Start, descriptors: list[int]) -> None:
         sys.path.insert(0, start["cwd"])
     _show(start)
     _open_streams("-u" in flags)
-    if SHORT_CHECKS in start["env"]:
-        _shorten_checks()
-
-
-def _shorten_checks() -> None:
-    """What a played card computes in a twentieth of a second is what it computes in one."""
-    quick = plan.PLANS[plan.CheckMode.QUICK]
-    short = {name: SHORT_SECONDS for name in quick.__struct_fields__ if name.endswith("_seconds")}
-    plan.PLANS[plan.CheckMode.QUICK] = msgspec.structs.replace(quick, **short)
 
 
 def _place(descriptors: list[int], passed: list[int]) -> None:

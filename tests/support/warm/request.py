@@ -20,7 +20,6 @@ _EXECUTABLE = sys.executable  # a test may change it
 # What an interpreter, its loader and its C library read only once, when they start.
 _AT_START = ("LD_", "PYTHON", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_")
 _PATH = "PYTHONPATH"
-SHORT_CHECKS = "TEST_SHORT_CHECKS"  # a forked command's quick checks of cards are short
 
 
 class Start(TypedDict):
