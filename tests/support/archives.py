@@ -2,9 +2,12 @@
 
 import tarfile
 from pathlib import Path
+from typing import Literal
 
 
-def unpack(archive: tarfile.TarFile, folder: Path, kind: str = "data") -> None:
+def unpack(
+    archive: tarfile.TarFile, folder: Path, kind: Literal["data", "fully_trusted"] = "data"
+) -> None:
     """`kind` is "data", or "fully_trusted" where owners and devices are to be kept."""
     if hasattr(tarfile, "data_filter"):
         archive.extractall(folder, filter=kind)
