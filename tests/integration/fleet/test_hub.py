@@ -99,6 +99,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetUnderTest]:
         token = made.added("n17")
         own = own_folders(folder / "n17")
         surroundings = {**os.environ, **own, "ANDON_HUB_TOKEN": token}  # its host has another name
+        surroundings["ANDON_SHARE_LABELS"] = "quiet:3"
         command = [sys.executable, "-m", "andon.cli", "agent", "--hub", hub.url, "--simulate", "8"]
         agent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=surroundings)
         try:
@@ -153,6 +154,8 @@ def test_the_list_and_one_node(fleet: FleetUnderTest) -> None:
     assert shown[2].startswith("GPU Utilization: ")
     assert shown[2].endswith("% (real-time)")
     assert shown[3] == "Status: Healthy ✓"
+    (row,) = json.loads(fleet.says("nodes", "--filter", "quiet", "--json"))["nodes"]
+    assert (row["name"], row["labels"]) == ("n17", ["quiet"])
     listed = json.loads(fleet.says("nodes", "--json"))
     assert listed["schema"] == "andon.nodes/1"
     row = next(one for one in listed["nodes"] if one["name"] == "n17")
